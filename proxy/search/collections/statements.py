@@ -104,7 +104,7 @@ _RELEASE = re.compile(
 )
 _QUESTION_MARKS = ("?", "？", "؟")
 _SENTENCE_ENDS = (*_QUESTION_MARKS, ".", "!", "。", "！")
-# Keys of titles. Copies have the titles of their pages: of releases, or none, or one with the name of a site.
+# Keys of titles. Copies have the titles of their pages: of releases, or one with the name of a site.
 _TITLES = frozenset({"title", "name", "heading"})
 _LAST_NAMES = frozenset((DOCUMENT_TEXT, *(path.rpartition(".")[2] for path in KNOWN_TEXTS)))
 
@@ -274,11 +274,11 @@ class PoolStatements:
 
 
 def _repeats_title(leaf: Leaf, other: _Reading) -> bool:
-    """Whether a title is another payload's, or a part of it, as before the name of a site; True if that has none. A sentence is no title."""
+    """Whether a title is another payload's, or a part of it, as before the name of a site. A sentence is no title."""
     if not is_title(leaf.path) or not isinstance(leaf.value, str) or leaf.value.rstrip().endswith(_SENTENCE_ENDS):
         return False
     titles = [title.value for title in other.leaves if title.path == leaf.path]
-    return all(
+    return bool(titles) and all(
         isinstance(title, str) and _title_words(leaf.value) in map(_title_words, (title, *_PARTS.split(title)))
         for title in titles
     )
