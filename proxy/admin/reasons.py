@@ -84,15 +84,11 @@ def why_stays(missing: Missing, number: int, *, has_words: bool) -> str:
     if not missing.instead:
         return f"stays: adds {quoted(missing.words)} to {number}" if has_words else f"stays: says more than {number}"
     if has_words:
-        words, instead = _without_common_beginning(missing.words.split(" "), missing.instead.split(" "))
-        return f"stays: {quoted(words)} for {quoted(instead)} in {number}"
+        words, instead = missing.words.split(" "), missing.instead.split(" ")
+        # Without the words that both begin with, but not without all.
+        at = min(_common(words, instead), len(words) - 1, len(instead) - 1)
+        return f"stays: {quoted(' '.join(words[at:]))} for {quoted(' '.join(instead[at:]))} in {number}"
     return f"stays: says something else than {number}"
-
-
-def _without_common_beginning(words: list[str], instead: list[str]) -> tuple[str, str]:
-    """Both without the words that both begin with, but not without all."""
-    at = min(_common(words, instead), len(words) - 1, len(instead) - 1)
-    return " ".join(words[at:]), " ".join(instead[at:])
 
 
 def quoted(words: str) -> str:

@@ -182,7 +182,9 @@ def chroma_server() -> Iterator[str]:
         raise DatabaseMissingError(
             f"Chroma's own package is not installed, and it is the server: pip install {PACKAGE} (about 500 MB)"
         )
-    port = _free_port()
+    # The server does not accept port 0. If another process takes this port first, the server fails with a message.
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = int(probe.getsockname()[1])
     # ignore_cleanup_errors: a server that ends may still write after its folder was removed.
     with tempfile.TemporaryDirectory(prefix="vecsieve-chroma-", ignore_cleanup_errors=True) as folder:
         arguments = ("run", "--host", "127.0.0.1", "--port", str(port), "--path", folder)
@@ -190,14 +192,6 @@ def chroma_server() -> Iterator[str]:
             url = f"http://127.0.0.1:{port}"
             _wait_for(url)
             yield url
-
-
-def _free_port() -> int:
-    """The server does not accept port 0. If another process takes this port first, the server fails with a message."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_for(url: str) -> None:

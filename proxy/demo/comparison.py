@@ -201,18 +201,14 @@ def _side(
         moved: Note | None = None
         if texts[place] not in elsewhere and (near is None or near.sign is not Sign.COPY):
             verdict = _verdict(corpus, reasons, rows[:place], row)
-            moved = PASSED_OVER if is_direct else _came_in(verdict)
+            beyond = "came in from further down"  # beyond the pool
+            words = beyond if verdict is None else f"came in, was number {verdict.rank}"
+            moved = PASSED_OVER if is_direct else Note(sign=Sign.CAME_IN, words=words)
         notes.append(tuple(note for note in (moved, near) if note is not None))
     return Side(rows=rows, texts=texts, notes=tuple(notes), counts=_counts(counted, notes))
 
 
 PASSED_OVER = Note(sign=Sign.PASSED_OVER, words="left out, nothing stands for it")
-
-
-def _came_in(verdict: Verdict | None) -> Note:
-    """``verdict``: None beyond the pool."""
-    words = "came in from further down" if verdict is None else f"came in, was number {verdict.rank}"
-    return Note(sign=Sign.CAME_IN, words=words)
 
 
 def _nearness_note(corpus: Corpus, reasons: Reasons, rows: tuple[int, ...], repeat: Repeat) -> Note | None:

@@ -130,7 +130,10 @@ class Engine:
         excluded = None
         if isinstance(query, int | str):  # a point's neighbours, without itself
             excluded = self.edge.Filter(must_not=[self.edge.HasIdCondition({_id(query)})])
-            query = self._vector_of(collection, query)
+            records = collection.shard.retrieve([_id(query)], False, True)
+            if not records:
+                raise RefusalError(404, f"Not found: No point with id {query} found")
+            query = records[0].vector
         if not isinstance(query, list):
             raise RefusalError(501, "Not implemented by the demo's engine: a query that is no vector and no point")
         request = self.edge.QueryRequest(
@@ -156,12 +159,6 @@ class Engine:
         if name not in self.collections:
             raise RefusalError(404, f"Not found: Collection `{name}` doesn't exist!")
         return self.collections[name]
-
-    def _vector_of(self, collection: Collection, identifier: object) -> object:
-        records = collection.shard.retrieve([_id(identifier)], False, True)
-        if not records:
-            raise RefusalError(404, f"Not found: No point with id {identifier} found")
-        return records[0].vector
 
     def _payload(self, body: Body, *, default: bool) -> object:
         """A boolean, a list of keys, `{"include": [..]}` or `{"exclude": [..]}`."""

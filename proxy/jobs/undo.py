@@ -268,8 +268,9 @@ def _are_near(stored: object, written: object) -> bool:
         return True
     if isinstance(written, dict):
         return isinstance(stored, dict) and all(_are_near(stored.get(name), value) for name, value in written.items())
-    if isinstance(written, str):
-        written = _of_base64(written)
+    if isinstance(written, str):  # Chroma's clients write float32 so
+        with suppress(ValueError):
+            written = np.frombuffer(b64decode(written, validate=True), "<f4").tolist()
     if isinstance(written, list) and isinstance(stored, list):
         if any(isinstance(value, list | dict) for value in written):
             return len(stored) == len(written) and all(map(_are_near, stored, written))
@@ -279,15 +280,6 @@ def _are_near(stored: object, written: object) -> bool:
                 one, other = (np.asarray(value, np.float64) for value in (stored, written))
                 return one.shape == other.shape and _is_near(one, other)
     return False
-
-
-def _of_base64(written: str) -> list[float]:
-    """Chroma's clients write float32 so; [] for anything else."""
-    try:
-        numbers: list[float] = np.frombuffer(b64decode(written, validate=True), "<f4").tolist()
-    except ValueError:
-        return []
-    return numbers
 
 
 def _is_near(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:

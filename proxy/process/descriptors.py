@@ -12,6 +12,7 @@ import logging
 import resource
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +64,10 @@ def claim(settings: Settings) -> Budget:
     soft, hard = (_finite(bound) for bound in resource.getrlimit(resource.RLIMIT_NOFILE))
     required = needed(settings, data_ports, in_use)
     if soft < required and soft < hard:
-        soft = _raised(soft, min(required, hard))
+        with suppress(OSError, ValueError):  # a container's security profile may forbid raising it
+            raised = min(required, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            soft = raised
     return budget(settings, data_ports, in_use=in_use, limit=soft, hard=hard)
 
 
@@ -124,16 +128,6 @@ def _cost(data_ports: Sequence[DataPort], connections: int) -> int:
     """Descriptors of this many client connections, with room for those just accepted or rejected."""
     per_connection = GRPC_CLIENT if any(data_port.grpc is not None for data_port in data_ports) else 1
     return per_connection * connections + 2 * arriving_at_most(connections)
-
-
-def _raised(soft: int, required: int) -> int:
-    """The soft limit after the attempt: a container's security profile may forbid raising it."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (required, hard))
-    except (OSError, ValueError):
-        return soft
-    return required
 
 
 def _finite(limit: int) -> int:

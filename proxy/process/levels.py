@@ -57,12 +57,9 @@ class Levels:
         # The count of a pool that was closed since the last update is gone.
         metrics.upstream_connections_opened_total.inc(max(0, census.opened - self._opened))
         self._opened = census.opened
-        if self.features is not None:
-            self._look_at_memory(self.features)
-
-    def _look_at_memory(self, features: FeatureMemory) -> None:
-        self.metrics.memory_points.set(features.points)
-        self.metrics.memory_bytes.set(features.stored_bytes)
-        self.metrics.memory_evicted_total.inc(features.evicted - self._evicted)
-        self.metrics.memory_score_failures_total.inc(features.score_failures - self._score_failures)
-        self._evicted, self._score_failures = features.evicted, features.score_failures
+        if (features := self.features) is not None:
+            metrics.memory_points.set(features.points)
+            metrics.memory_bytes.set(features.stored_bytes)
+            metrics.memory_evicted_total.inc(features.evicted - self._evicted)
+            metrics.memory_score_failures_total.inc(features.score_failures - self._score_failures)
+            self._evicted, self._score_failures = features.evicted, features.score_failures

@@ -114,7 +114,12 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)  # after the rename there is nothing left to remove
-    _make_durable(path.parent)
+    # The rename changes the directory, which has its own write cache.
+    handle = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _permissions(path: Path) -> int:
@@ -124,15 +129,6 @@ def _permissions(path: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
-
-
-def _make_durable(directory: Path) -> None:
-    """Flush a rename: it changes the directory, which has its own write cache."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 Advance = Callable[[int], None]

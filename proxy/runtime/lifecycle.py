@@ -98,17 +98,14 @@ class Lifecycle:
         """Handle a signal as if the process had received it."""
         if number == signal.SIGHUP:
             if self.is_ready:
-                self._reload_soon()
+                self._is_due = True
+                if self._reloading is None or self._reloading.done():
+                    self._reloading = asyncio.create_task(self._reloads(), name="vecsieve-reload")
         elif self._stop.is_set():
             self._now.set()
         else:
             self._state = State.DRAINING
             self._stop.set()
-
-    def _reload_soon(self) -> None:
-        self._is_due = True
-        if self._reloading is None or self._reloading.done():
-            self._reloading = asyncio.create_task(self._reloads(), name="vecsieve-reload")
 
     async def _reloads(self) -> None:
         while self._is_due:

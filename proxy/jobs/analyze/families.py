@@ -78,7 +78,15 @@ class Repeats:
 
 def repeats(gathered: Gathered, families: Grouped) -> Repeats:
     """Of the examined points."""
-    evidence = (families.evidence if gathered.whole else _evidence_of_points(gathered, families))[gathered.examined]
+    evidence = families.evidence
+    if not gathered.whole:  # why another point says all of each, whichever of them would stay
+        n = len(families.heads)
+        weakest = np.full(n, len(Evidence), np.intp)
+        np.minimum.at(weakest, gathered.coverings.pairs[:, 0], gathered.coverings.evidence.astype(np.intp))
+        is_equal = np.bincount(families.firsts, minlength=n)[families.firsts] > 1
+        evidence = np.where(weakest < len(Evidence), weakest, Evidence.NONE)
+        evidence = np.where(is_equal, _equal(gathered), evidence)
+    evidence = evidence[gathered.examined]
     has_text = gathered.known[gathered.examined] == Known.TEXT
     counts = np.bincount(evidence[has_text], minlength=len(Evidence)).tolist()
     return Repeats(
@@ -88,16 +96,6 @@ def repeats(gathered: Gathered, families: Grouped) -> Repeats:
         edited=counts[Evidence.SEARCHED],
         vectors=int((evidence[~has_text] != Evidence.NONE).sum()),
     )
-
-
-def _evidence_of_points(gathered: Gathered, families: Grouped) -> Indices:
-    """Why another point says all of each (n,), whichever of them would stay."""
-    n = len(families.heads)
-    weakest = np.full(n, len(Evidence), np.intp)
-    np.minimum.at(weakest, gathered.coverings.pairs[:, 0], gathered.coverings.evidence.astype(np.intp))
-    evidence = np.where(weakest < len(Evidence), weakest, Evidence.NONE)
-    is_equal = np.bincount(families.firsts, minlength=n)[families.firsts] > 1
-    return np.where(is_equal, _equal(gathered), evidence)
 
 
 def name_of(evidence: int) -> str:

@@ -24,7 +24,7 @@ from ..pairs.ids import NOWHERE, Ids, Places
 from ..pairs.reading import sketched, stream
 from ..pairs.sketches import Directions
 from ..pairs.store import Page, Store
-from ..source import Point, Source, Vectors, matrix_of, shortened, text_of, value_at
+from ..source import Point, Source, matrix_of, shortened, text_of, value_at
 from ..sweep.families import Coverings, compared, coverings
 from ..sweep.judging import Evidence, Judged, distances, judged
 
@@ -74,13 +74,9 @@ def _key(point: Point, text: str | None, read: Text | None) -> tuple[Known, int]
     if text is not None:
         return Known.TEXT, exact_hash(text, read)
     if point.vector is not None and point.vector.any():
-        return Known.VECTOR, _vector_key(point.vector)
+        content = (point.vector + 0.0).tobytes()  # -0.0 becomes 0.0
+        return Known.VECTOR, int.from_bytes(hashlib.blake2b(content, digest_size=_BYTES).digest(), "little")
     return Known.NOTHING, 0
-
-
-def _vector_key(vector: Vectors) -> int:
-    content = (vector + 0.0).tobytes()  # -0.0 becomes 0.0
-    return int.from_bytes(hashlib.blake2b(content, digest_size=_BYTES).digest(), "little")
 
 
 LONGEST_NAME = 120  # characters of a source's name; the field may hold a whole text

@@ -360,6 +360,8 @@ class Findings:
 
 def profile_of(findings: Findings) -> Profile:
     survey, shape = findings.survey, findings.survey.shape
+    medians = survey.medians
+    low, middle, high = np.quantile(medians, [0.01, 0.5, 0.99]).tolist() if len(medians) else (0.0, 0.0, 0.0)
     return Profile(
         version=VERSION,
         collection=findings.collection,
@@ -367,7 +369,9 @@ def profile_of(findings: Findings) -> Profile:
         dimension=shape.dimension,
         distance=cast(Literal["Cosine", "Dot", "Euclid", "Manhattan"], shape.distance),  # checked by the model
         mean_unrelated_similarity=round(survey.unrelated, 6),
-        pool_median=_quantiles(survey),
+        pool_median=PoolMedians(
+            percentile_1=round(low, 6), percentile_50=round(middle, 6), percentile_99=round(high, 6)
+        ),
         pools=len(survey.pools),
         sample=len(survey.nearest),
         created_by=f"vecsieve {version('vecsieve')}",
@@ -376,11 +380,15 @@ def profile_of(findings: Findings) -> Profile:
 
 def as_json(findings: Findings) -> dict[str, object]:
     survey, proposal = findings.survey, findings.proposal
+    known = survey.nearest[np.isfinite(survey.nearest)]
+    shares = (0.01, 0.05, 0.25, 0.5, 0.75) if len(known) else ()
     return {
         "profile": profile_of(findings).model_dump(),
         "points": survey.sample.listed,
         "without_usable_vector": survey.unusable,
-        "nearest_neighbour_distance": _named_quantiles(survey.nearest, (0.01, 0.05, 0.25, 0.5, 0.75)),
+        "nearest_neighbour_distance": {
+            f"percentile_{share * 100:g}": float(np.quantile(known, share)) for share in shares
+        },
         "density": [{"distance": distance, "share": share} for distance, share in proposal.density],
         "cut": proposal.cut,
         "effects": {
@@ -390,15 +398,3 @@ def as_json(findings: Findings) -> dict[str, object]:
         },
         "borderline": [asdict(pair) for pair in findings.pairs],
     }
-
-
-def _quantiles(survey: Survey) -> PoolMedians:
-    medians = survey.medians
-    low, middle, high = np.quantile(medians, [0.01, 0.5, 0.99]).tolist() if len(medians) else (0.0, 0.0, 0.0)
-    return PoolMedians(percentile_1=round(low, 6), percentile_50=round(middle, 6), percentile_99=round(high, 6))
-
-
-def _named_quantiles(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: Sequence[float]) -> dict[str, float]:
-    """By name, of the finite values."""
-    known = values[np.isfinite(values)]
-    return {f"percentile_{share * 100:g}": float(np.quantile(known, share)) for share in at} if len(known) else {}

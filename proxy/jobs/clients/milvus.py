@@ -113,15 +113,14 @@ class MilvusSource(Source, Points):
         return frozenset(orjson.dumps(row[self._key]) for row in rows)
 
     def put(self, partition: bytes, bodies: Sequence[bytes]) -> None:
-        rows = [self._accepted(orjson.loads(body)) for body in bodies]
+        # Rows in the client's form, from what was sent over REST, or over gRPC with bytes in Base64.
+        kinds = {str(field["name"]): field["type"] for field in self._described["fields"]}
+        rows = [
+            {name: self._value(kinds.get(name), value) for name, value in orjson.loads(body).items()} for body in bodies
+        ]
         named = orjson.loads(partition) if partition else None
         store = self._client.insert if self._described.get("auto_id") else self._client.upsert
         self._call(store, self.access.collection, rows, partition_name=named)
-
-    def _accepted(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A row in the client's form, from what was sent over REST, or over gRPC with bytes in Base64."""
-        kinds = {str(field["name"]): field["type"] for field in self._described["fields"]}
-        return {name: self._value(kinds.get(name), value) for name, value in row.items()}
 
     def _value(self, kind: object, value: Any) -> Any:
         if kind == self._number and isinstance(value, str):

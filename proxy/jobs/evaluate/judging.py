@@ -92,7 +92,10 @@ class AlphaNdcg:
 
     def __init__(self, subtopics: Mapping[str, frozenset[int]], top_k: int, *, alpha: float = ALPHA) -> None:
         self._top_k, self._alpha = top_k, alpha
-        self._topics = _by_row(subtopics)
+        self._topics: dict[int, Topics] = {}
+        for name, satisfying in subtopics.items():
+            for row in satisfying:
+                self._topics[row] = (*self._topics.get(row, ()), name)
         self._ideal = _discounted(_best_gains(Counter(self._topics.values()), top_k, alpha))
 
     def of(self, rows: Sequence[int]) -> float:
@@ -118,14 +121,6 @@ class _Earned:
         gain = self.gain(topics)
         self._times.update(topics)
         return gain
-
-
-def _by_row(subtopics: Mapping[str, frozenset[int]]) -> dict[int, Topics]:
-    topics: dict[int, Topics] = {}
-    for name, satisfying in subtopics.items():
-        for row in satisfying:
-            topics[row] = (*topics.get(row, ()), name)
-    return topics
 
 
 def _best_gains(left: Counter[Topics], top_k: int, alpha: float) -> list[float]:

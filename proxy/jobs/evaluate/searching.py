@@ -61,7 +61,12 @@ def contenders(
     base = PolicySettings() if config is None else load(file=config, environment={}, flags={}).policy
     if given:
         chosen = [_read(text, base) for text in given]
-        _check_names([name for name, _ in chosen])
+        names = [name for name, _ in chosen]
+        for number, name in enumerate(names):
+            if name == PLAIN:
+                raise SettingsError([Problem("--policy", PLAIN, "another name: the plain answer is always included")])
+            if name in names[:number]:
+                raise SettingsError([Problem("--policy", f"{one_line(name)} twice", "a name of its own for each")])
     else:
         chosen = _usual(base, DEFAULT if config is None else CONFIGURED)
     return tuple(_contender(name, settings, pool) for name, settings in chosen)
@@ -120,14 +125,6 @@ def _within(finding: Finding) -> str:
     """The error's place within the user's text, not within the settings that were validated."""
     path = finding.path
     return dotted(path[3:] if path[:1] == ("rules",) else path)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    for number, name in enumerate(names):
-        if name == PLAIN:
-            raise SettingsError([Problem("--policy", PLAIN, "another name: the plain answer is always included")])
-        if name in names[:number]:
-            raise SettingsError([Problem("--policy", f"{one_line(name)} twice", "a name of its own for each")])
 
 
 # The items of a set as a Qdrant server writes them: each part of a point as JSON bytes, encoded once.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import sys
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from ..databases import KeyOption
 from ..pages import as_html, as_json
 from .page import as_text, outcome, page_of
 from .queries import Query, read_queries
-from .run import MeasureError, MeasureOptions, State, digest_of, measure
+from .run import MeasureError, MeasureOptions, State, measure
 
 STATE = ".state"
 
@@ -51,9 +52,11 @@ def run(arguments: Arguments) -> int:
     flags = {"backend": arguments.backend, "upstream.url": arguments.upstream}
     settings = load(file=arguments.config, environment=os.environ, flags=flags)
     queries = read_queries(arguments.file, settings.backend, target=arguments.path)
-    state = State(
-        arguments.html.with_name(arguments.html.name + STATE), digest_of(queries, settings, arguments.through)
-    )
+    # What must be equal for a run to be continued.
+    parts = [settings.model_dump_json(), arguments.through or ""]
+    parts += [f"{query.target}\n{query.body!r}" for query in queries]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    state = State(arguments.html.with_name(arguments.html.name + STATE), digest)
     wire = WIRES[settings.backend]
     headers = wire.fields(key_from(os.environ, arguments.api_key_env, usual=wire.variable))
     try:

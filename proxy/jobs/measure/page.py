@@ -61,6 +61,7 @@ class Outcome:
 def outcome(entries: Sequence[Entry], *, version: str, backend: str) -> Outcome:
     ways = [Way(name) for name in entries[0].sent]
     rows = [row for entry in entries for row in _timed(entry)]
+    names = [name for name, _ in Counter(row.collection for row in rows).most_common(MOST_COLLECTIONS)]
     return Outcome(
         version=version,
         backend=backend,
@@ -68,7 +69,7 @@ def outcome(entries: Sequence[Entry], *, version: str, backend: str) -> Outcome:
         turns=1 + max(entry.turn for entry in entries),
         waited=tuple(_waited(way, entries) for way in sorted(ways, key=list(Way).index)),
         verdict=verdict_of(rows) if Way.SHADOW in ways else None,
-        verdicts=_by_collection(rows),
+        verdicts=tuple((name, verdict_of([row for row in rows if row.collection == name])) for name in names),
     )
 
 
@@ -96,11 +97,6 @@ def _waited(way: Way, entries: Sequence[Entry]) -> Waited:
     )
 
 
-def _by_collection(rows: Sequence[Measured]) -> tuple[tuple[str, Verdict], ...]:
-    names = [name for name, _ in Counter(row.collection for row in rows).most_common(MOST_COLLECTIONS)]
-    return tuple((name, verdict_of([row for row in rows if row.collection == name])) for name in names)
-
-
 def as_text(result: Outcome) -> str:
     """A way a column, since a terminal of 80 has no room for a column a figure."""
     rows = [*zip(_HEADS, *((str(wait.way), *wait.cells[1:]) for wait in result.waited), strict=True)]
@@ -111,7 +107,12 @@ def as_text(result: Outcome) -> str:
 
 def page_of(result: Outcome) -> Page:
     verdict = result.verdict
-    sections = [Section(title="What a client waits", tables=[_waits(result)])]
+    waits = Figures(
+        caption="In milliseconds, with intervals of 95 %. Added: the median of what it took longer than the plain search. Bytes: of an answer",
+        heads=_HEADS,
+        rows=[wait.cells for wait in result.waited],
+    )
+    sections = [Section(title="What a client waits", tables=[waits])]
     if verdict is not None and verdict.details:
         details = Figures(caption="The verdict in figures", heads=("figure", "value"), rows=verdict.details)
         sections.insert(0, Section(title="The verdict", tables=[details]))
@@ -141,15 +142,6 @@ def _tiles(result: Outcome) -> list[tuple[str, str, str]]:
         ("repeats removed", f"{verdict.proven.value + verdict.judged.value:.1f}", "a page"),
         waits,
     ]
-
-
-def _waits(result: Outcome) -> Figures:
-    rows = [wait.cells for wait in result.waited]
-    return Figures(
-        caption="In milliseconds, with intervals of 95 %. Added: the median of what it took longer than the plain search. Bytes: of an answer",
-        heads=_HEADS,
-        rows=rows,
-    )
 
 
 def _collections(result: Outcome) -> Figures:

@@ -7,7 +7,6 @@ are off, because nothing is written.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -102,12 +101,6 @@ class State:
         self.entries.append(entry)
         with self.path.open("ab") as file:
             file.write(msgspec.json.encode(entry) + b"\n")
-
-
-def digest_of(queries: Sequence[Query], settings: Settings, through: str | None) -> str:
-    """What must be equal for a run to be continued."""
-    parts = [settings.model_dump_json(), through or "", *(f"{query.target}\n{query.body!r}" for query in queries)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

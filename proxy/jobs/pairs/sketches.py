@@ -57,11 +57,8 @@ def vector_bands(vectors: FloatMatrix, by: Directions) -> Hashes:
     signs = (_units(vectors) - by.centre) @ by.planes > 0
     bits = signs.reshape(len(vectors), VECTOR_BANDS, by.width)
     powers = np.left_shift(np.uint64(1), np.arange(by.width, dtype=np.uint64))
-    return _distinguished((bits * powers).sum(axis=2, dtype=np.uint64))
-
-
-def _distinguished(bands: Hashes) -> Hashes:
-    """Make equal numbers in different bands different; the bands of texts come first."""
+    bands = (bits * powers).sum(axis=2, dtype=np.uint64)
+    # Equal numbers in different bands become different; the bands of texts come first.
     which = np.arange(TEXT_BANDS, TEXT_BANDS + VECTOR_BANDS, dtype=np.uint64)
     return _mixed(bands + _mixed((which + np.uint64(1)) * _ODD)[None, :])
 

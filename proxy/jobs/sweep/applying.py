@@ -74,7 +74,10 @@ def delete(store: Store, by: Deletion) -> Mapping[str, int]:
 def _deleted(batch: Sequence[Removal], by: Deletion) -> list[Outcome]:
     ids = dict.fromkeys([*(removal.id for removal in batch), *(removal.survivor for removal in batch)])
     stored = {point.id: point for point in by.points.whole(list(ids))}
-    ours = _ours([removal for removal in batch if removal.id not in stored], by)
+    book, missing = by.survivors.book, [key_of(removal.id) for removal in batch if removal.id not in stored]
+    # A killed run may have deleted them.
+    heads = book.heads(collection=by.survivors.collection, ids=missing) if missing else ()
+    ours = {head.id for head in heads}
     outcomes = [
         Outcome.DELETED if key_of(removal.id) in ours else _outcome(removal, stored, by.survivors) for removal in batch
     ]
@@ -86,7 +89,7 @@ def _deleted(batch: Sequence[Removal], by: Deletion) -> list[Outcome]:
     if removals:
         changes = by.survivors.changes(removals, stored)
         rows = [_row(removal, point, stored[removal.survivor], by.survivors.collection) for removal, point in removals]
-        by.survivors.book.enter([*changes, *rows], State.DONE, at=by.now())
+        book.enter([*changes, *rows], State.DONE, at=by.now())
         for change in changes:
             assert change.became is not None  # noqa: S101 - of the kind CHANGED
             by.points.put(change.partition, [change.became])
@@ -114,16 +117,4 @@ def _row(removal: Removal, point: Whole, survivor: Whole, collection: str) -> Le
         similarity=0.0 if removal.similarity is None else removal.similarity,
         point=point.body,
         kind=Kind.REMOVED,
-    )
-
-
-def _ours(missing: Sequence[Removal], by: Deletion) -> frozenset[bytes]:
-    """Which of these points a killed run had deleted."""
-    if not missing:
-        return frozenset()
-    return frozenset(
-        head.id
-        for head in by.survivors.book.heads(
-            collection=by.survivors.collection, ids=[key_of(point.id) for point in missing]
-        )
     )

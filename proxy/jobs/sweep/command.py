@@ -98,9 +98,16 @@ def _publish(report: Report, arguments: Arguments) -> None:
         write_output("--report", arguments.report, as_json(report))
     if arguments.html is not None:
         write_output("--html", arguments.html, as_html(page_of(report)))
-    _print(report, arguments)
+    console = output_console()
+    for sentence in _sentences(report):
+        console.print(sentence, markup=False)
+    for family in (*report.examples, *report.left):
+        console.print(examples_table(table_of(family)))
+    for path in (arguments.report, arguments.html, arguments.ids):
+        if path is not None:
+            console.print(f"written: {path}", style="dim", markup=False)
     if arguments.work is None:
-        output_console().print(f"what was read: {arguments.folder}", style="dim", markup=False, soft_wrap=True)
+        console.print(f"what was read: {arguments.folder}", style="dim", markup=False, soft_wrap=True)
     if not sys.stderr.isatty():  # for a job's log; a terminal shows the same already
         sys.stderr.write(line(report, now=time.time()).decode())
 
@@ -110,17 +117,6 @@ def _apply(arguments: Arguments, shape: Shape, store: Store, journal: Path, kind
     with closing(points_opened(options, os.environ)) as points, closing(Book(journal)) as book:
         by = Deletion(points=points, survivors=kind(book, name))
         delete(store, by)
-
-
-def _print(report: Report, arguments: Arguments) -> None:
-    console = output_console()
-    for sentence in _sentences(report):
-        console.print(sentence, markup=False)
-    for family in (*report.examples, *report.left):
-        console.print(examples_table(table_of(family)))
-    for path in (arguments.report, arguments.html, arguments.ids):
-        if path is not None:
-            console.print(f"written: {path}", style="dim", markup=False)
 
 
 def _sentences(report: Report) -> Iterator[str]:

@@ -85,8 +85,16 @@ class SweepOptions(SourceOptions):
 
     @property
     def folder(self) -> Path:
-        """Of the sweep."""
-        return self.work or usual_folder(self, os.environ)
+        """Of the sweep. Without `--work` there is one for each database, because equal names may be different collections, and for the options on
+        which what was read depends.
+        """
+        if self.work is not None:
+            return self.work
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        fields = (self.text_field or "", self.time_field or "", *(self.tenant_field or ()))
+        of = "\n".join((self.backend, self.url, self.collection, self.vector or "", self.keep, *fields))
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", self.collection)[:40]
+        return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -95,17 +103,6 @@ class SweepOptions(SourceOptions):
     @property
     def time_fields(self) -> tuple[str, ...]:
         return USUAL_TIMES if self.time_field is None else (self.time_field,)
-
-
-def usual_folder(options: SweepOptions, environment: Mapping[str, str]) -> Path:
-    """The folder of a collection without `--work`: one for each database, because equal names may be different collections, and for the
-    options on which what was read depends.
-    """
-    cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    fields = (options.text_field or "", options.time_field or "", *(options.tenant_field or ()))
-    of = "\n".join((options.backend, options.url, options.collection, options.vector or "", options.keep, *fields))
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", options.collection)[:40]
-    return cache / "vecsieve" / f"sweep-{name}-{xxhash.xxh64_hexdigest(of.encode())}"
 
 
 def disagree(one: Facts, other: Facts, options: SweepOptions) -> tuple[str, ...]:

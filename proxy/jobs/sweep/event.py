@@ -72,13 +72,9 @@ class Receiver:
         )
         body = batch([msgspec.json.encode(event)], 0)
         fields = {"Content-Type": "application/json", **signed(self._key, body, id=token_hex(16), seconds=int(now))}
-        return asyncio.run(_posted(self._url, body, fields))
-
-
-async def _posted(url: str, body: bytes, fields: dict[str, str]) -> str | None:
-    """Why a request was not accepted, or None."""
-    try:
-        status, _ = await exchanged("POST", url, data=body, headers=fields, seconds=SECONDS, most_bytes=0)
-    except NoAnswerError as error:
-        return str(error)
-    return None if 200 <= status < 300 else f"status {status}"
+        try:
+            posted = exchanged("POST", self._url, data=body, headers=fields, seconds=SECONDS, most_bytes=0)
+            status, _ = asyncio.run(posted)
+        except NoAnswerError as error:
+            return str(error)
+        return None if 200 <= status < 300 else f"status {status}"
