@@ -178,13 +178,14 @@ def read_json(raw: bytes | str) -> object:
 
 
 class _Reading:
-    """What a payload says. ``count``: values read; ``pairs``: paths with values; ``size_bytes``: approximate memory use."""
+    """What a payload says. ``count``: values read; ``pairs``: paths with values; ``flags``: what is true; ``size_bytes``: approximate memory use."""
 
-    __slots__ = ("count", "leaves", "pairs", "size_bytes")
+    __slots__ = ("count", "flags", "leaves", "pairs", "size_bytes")
 
     def __init__(self, values: list[Leaf], count: int, payload_bytes: int) -> None:
         self.leaves, self.count, self.size_bytes = values, count, 2 * payload_bytes + 400 * len(values)
         self.pairs = frozenset([leaf[:2] for leaf in values])
+        self.flags = [leaf for leaf in values if leaf.value is True]
 
 
 _EMPTY = _Reading([], 0, 0)
@@ -227,6 +228,14 @@ class PoolStatements:
                 for other, its in lacking:
                     if not _repeats_title(leaf, its):
                         return _words(leaf), other
+        for other, its in known:  # a writer may leave out what is false: expired beside nothing
+            for leaf in its.flags:
+                if (
+                    leaf[:2] not in reading.pairs
+                    and _is_statement(leaf, text)
+                    and not is_ignored(leaf.path, self._ignored)
+                ):
+                    return f"not {last_name(leaf.path)}", other
         return None
 
     @property

@@ -65,6 +65,7 @@ def adds(one: object, other: object) -> bool:
         ({"answer": "and/or"}, {"answer": "either/or"}),
         ({"note": "Never run setup.exe"}, {"note": "Always run setup.exe"}),
         ({"open": True}, {"open": False}),
+        ({"code": "B 7"}, {"code": "B 7", "expired": True}),
         ({"passage": "up"}, {"note": "up"}),
         ({"stars": 5}, {"stars": 1}),
         ({"price": "$12.99"}, {"price": "$14.99"}),
@@ -175,7 +176,7 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
         ({"page_num_int": 3, "doc_version": "v2", "release": "2.1", "metadata": {"pdf_page": 4}}, {"page_num_int": 4}),
         ({"tags": ["a", "b"], "source": ["the wiki"]}, {"tags": ["b"], "source": ["the handbook"]}),
         ({}, {"passage": "up"}),
-        ({"passage": "up"}, {"passage": "up", "note": "more"}),
+        ({"passage": "up"}, {"passage": "up", "note": "more", "open": False}),
     ],
 )
 def test_which_copy_a_payload_is_it_does_not_say(one: object, other: object) -> None:
