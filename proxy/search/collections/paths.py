@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
@@ -198,7 +199,7 @@ def _within(path: _Path, rows: frozenset[int]) -> _Path:
 def _best(paths: Sequence[_Path], size: int, distances: Distances | None) -> _Path | None:
     """The longest of the paths that at least half of the payloads have, and whose values are not constant where the candidates differ."""
     usual = [path for path in paths if path.values and 2 * len(path.rows) >= size and _varies(path, distances)]
-    return max(usual, key=lambda path: path.weight, default=None)
+    return max(usual, key=attrgetter("weight"), default=None)
 
 
 def _varies(path: _Path, distances: Distances | None) -> bool:
