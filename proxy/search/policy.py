@@ -210,7 +210,7 @@ class ResolvedPolicy:
         return Fields(
             text=text,
             guesses=guesses,
-            ignored=(*self.ignored, *known.document, *known.source, *known.chunk_index, *known.updated),
+            ignored=self.ignored,
             budget=() if {*text, *guesses}.issuperset(counted) else counted,
             document=known.document if needs_document else (),
             source=known.source if needs_source else (),
@@ -234,7 +234,7 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         tenant_keys=policy.tenant_keys,
         text_fields=given,
         guesses=guesses,
-        ignored=policy.ignore,
+        ignored=(*policy.ignore, *_named_places(policy.metadata)),
         metadata=policy.metadata,
         vector=policy.vector,
         per_retriever=policy.per_retriever,
@@ -244,6 +244,18 @@ def resolved(policy: PolicySettings, *, mode: Mode | None, rule: str = RuleLabel
         budget=_budget(policy),
         session=policy.session,
     )
+
+
+def _named_places(metadata: MetadataSettings) -> list[str]:
+    """The fields in which copies may differ because a setting names them. The usual names are judged by their values, too: `name` may be a depot's."""
+    usual = MetadataSettings()
+    pairs = [
+        (metadata.document, usual.document),
+        (metadata.source, usual.source),
+        (metadata.chunk_index, usual.chunk_index),
+        (metadata.updated, usual.updated),
+    ]
+    return [name for names, known in pairs for name in names if name not in known]
 
 
 def _text_fields(policy: PolicySettings) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -33,6 +33,7 @@ DIFFERENT: Mapping[str, list[Payload]] = {
     "products with one description": [
         {"text": STEPS, "title": name, "price": 12} for name in ("Lamp Aurora", "Lamp Borealis")
     ],
+    "two depots": [{"text": STEPS, "name": name} for name in ("North depot", "South depot")],
     "days of one event": [{"text": MONDAY, "event_date": day} for day in ("2026-01-05", "2026-03-02")],
     "a sentence in two contexts": [
         {"text": MONDAY, "window": f"In Hall A: {MONDAY} Use the stairs."},
