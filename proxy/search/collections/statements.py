@@ -64,7 +64,7 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U0
 # What loaders, splitters and stores write of a copy, by the words of its key: of these at least one, and no word that is in no table. So version,
 # doc_version, source.name and metadata.lastModifiedDate tell which copy it is; affects_version, light_source and due_date are facts.
 _OF_COPIES = word_set(
-    "file filename filepath filesize filetype filedate source creator producer publisher keywords tag tags language lang langcode locale mime mimetype "
+    "file filename filepath filesize filetype filedate source producer publisher keywords mime mimetype "
     "charset encoding acl permissions page chunk shard embedding vector version revision rev commit ocr warc crawl"
 )
 _NEUTRAL = word_set(
@@ -329,7 +329,9 @@ def _names_a_copy(leaf: Leaf) -> bool:
         return True
     if isinstance(value, bool):
         return False
-    if _is_time_of_copies(leaf):
+    if _is_time_of_copies(leaf) or (
+        isinstance(value, str) and value.startswith("__")
+    ):  # a reserved tag of Kernel Memory
         return True
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         if is_known_name(leaf.path):
