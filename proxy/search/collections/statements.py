@@ -39,7 +39,8 @@ _LONGEST_DATE = 50
 _FIRST_DATE, _LAST_DATE = 1e9, 2.5e9  # 2001 and 2049, in seconds since 1970
 _UNSPACED_LETTERS = 8
 _LEAST_BEGIN, _LEAST_CUT = 3, 8  # characters with which a text begins by no chance: as words, cut within one
-_LONGEST_NUMBERS = 60  # of a list of numbers that is read: a place on Earth, sizes, the weeks of a year. The shortest embeddings have 64
+# Of a list of numbers that is read: a place on Earth, sizes; of numbers that nobody computed, the weeks of a year. The shortest embeddings have 64.
+_LONGEST_NUMBERS, _LONGEST_WRITTEN = 8, 60
 
 # A date with a month in words, as 3 May 2024 and Fri, 03 May 2024 07:00:00 GMT, or in figures, as 09.01.2024, D:20230101 and 1700000900.1.
 _WRITTEN_DATE = re.compile(r"(?!\d{1,2}:\d\d(?::\d\d)?\Z)(?=(?:\D*\d){5})[\w:/.,+ -]{6,40}")
@@ -62,9 +63,9 @@ _STATEMENT = re.compile(rf"(?!{_MEDIA}\Z)(?:\S+\s.*|\d*+[^\W\d]\w*+/\d*+[^\W\d]\
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # What loaders, splitters and stores write of a copy, by the words of its key: of these at least one, and no word that is in no table. So version,
-# doc_version, source.name and metadata.lastModifiedDate tell which copy it is; affects_version, light_source and due_date are facts.
+# doc_version, source.name and metadata.lastModifiedDate tell which copy it is, and tag, as of a release; affects_version, light_source and tags are facts.
 _OF_COPIES = word_set(
-    "file filename filepath filesize filetype filedate source producer publisher keywords mime mimetype "
+    "file filename filepath filesize filetype filedate source producer publisher keywords tag mime mimetype "
     "charset encoding acl permissions page chunk shard embedding vector version revision rev commit ocr warc crawl"
 )
 _NEUTRAL = word_set(
@@ -142,7 +143,7 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
         if spelled is not None:
             inside, is_inside = spelled, is_inside or _has_text(spelled)
         if isinstance(inside, list):
-            is_read = len(inside) <= _LONGEST_NUMBERS
+            is_read = len(inside) <= _LONGEST_NUMBERS or (len(inside) <= _LONGEST_WRITTEN and not _is_computed(inside))
             for place, member in enumerate(inside):
                 if is_read or type(member) not in (int, float):
                     others.append((f"{path}[{place}]", member, False, is_inside))
@@ -154,6 +155,11 @@ def leaves(payload: Mapping[str, object], most: int, *, named_only: bool = False
                 has_path = is_shallow and bool(key) and "." not in key and len(below) <= LONGEST_PATH
                 (named if has_path else others).append((below[-LONGEST_PATH:], member, has_path, is_inside))
     return collected if named_only else collected + lengths, count
+
+
+def _is_computed(numbers: list[object]) -> bool:
+    """Whether most numbers of a list have more than two decimals, as those of a vector have."""
+    return 2 * sum([isinstance(number, float) and number != round(number, 2) for number in numbers]) > len(numbers)
 
 
 def _has_text(spelled: object) -> bool:

@@ -175,6 +175,7 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
         ),
         ({"prov": [{"bbox": {"l": 1.5}, "charspan": [0, 57]}]}, {"prov": [{"bbox": {"l": 2.5}, "charspan": [9, 66]}]}),
         ({"features": [*range(64)]}, {"features": [*range(1, 65)]}),
+        ({"dense": [0.123, 0.5, -0.987] * 8}, {"dense": [0.124, 0.5, -0.987] * 8}),
         ({"source": {"name": "the wiki", "type": 1}}, {"source": {"name": "the web", "type": 2}}),
         ({"page_num_int": 3, "doc_version": "v2", "release": "2.1", "metadata": {"pdf_page": 4}}, {"page_num_int": 4}),
         (
