@@ -232,7 +232,7 @@ class Depths:
         number_bytes: int,
         is_settled: bool,
     ) -> tuple[Plan, tuple[int, ...]] | Bypass:
-        """The sizes of the planned pools and of the first request's, as in ``Planned``, or why the search is not widened. ``number_bytes``: of one number of
+        """The sizes of the planned pools and of the first request's, as in ``Planned``, or why the search is not widened. What the call costs is noted in ``grant``. ``number_bytes``: of one number of
         a vector in a reply, 0 without vectors; ``is_settled``: texts alone decide.
         """
         longest = max([0 if search.query is None else len(search.query) for search in call.searches])

@@ -221,8 +221,7 @@ class Chroma(Wire):
         return Request("POST", f"{self.path}/delete", plain({"where": {"n": {"$eq": number}}}))
 
     def recreate(self) -> Request:
-        """All of the ids: a collection that is made anew has another id."""
-        return self.delete(range(100))
+        return self.delete(range(100))  # a collection that is made anew has another id
 
     def change(self, id_: int, member: str, value: Any) -> Request:
         column = {"axis": "embeddings", "text": "documents"}.get(member, "metadatas")

@@ -196,7 +196,7 @@ class _Reading:
 
 _EMPTY = _Reading([], 0, 0)
 # The same payloads come in many searches, and reading one takes a microsecond a value. 4 MB hold the payloads of some three thousand points.
-READINGS: Memo[bytes, _Reading] = Memo(4 << 20, lambda _, reading: reading.size_bytes)
+PAYLOADS: Memo[bytes, _Reading] = Memo(4 << 20, lambda _, reading: reading.size_bytes)
 
 
 class PoolStatements:
@@ -229,20 +229,19 @@ class PoolStatements:
         known = [(other, self._readings[other] or _EMPTY) for other in others]
         for leaf in reading.leaves:
             lacking = [pair for pair in known if leaf[:2] not in pair[1].pairs]
-            # Most values are equal in copies, and need no judgement.
-            if lacking and _is_statement(leaf, text) and not is_ignored(leaf.path, self._ignored):
-                for other, its in lacking:
-                    if not _repeats_title(leaf, its):
+            if lacking and self._counts(leaf, text):  # most values are equal in copies, and need no judgement
+                for other, payload in lacking:
+                    if not _repeats_title(leaf, payload):
                         return _words(leaf), other
-        for other, its in known:  # a writer may leave out what is false: expired beside nothing
-            for leaf in its.flags:
-                if (
-                    leaf[:2] not in reading.pairs
-                    and _is_statement(leaf, text)
-                    and not is_ignored(leaf.path, self._ignored)
-                ):
+        for other, payload in known:
+            for leaf in payload.flags:  # a writer may leave out what is false
+                if leaf[:2] not in reading.pairs and self._counts(leaf, text):
                     return f"not {last_name(leaf.path)}", other
         return None
+
+    def _counts(self, leaf: Leaf, text: str) -> bool:
+        """Whether copies may not differ in this value."""
+        return _is_statement(leaf, text) and not is_ignored(leaf.path, self._ignored)
 
     @property
     def evidence(self) -> tuple[tuple[int, int], ...]:
@@ -268,7 +267,7 @@ class PoolStatements:
         if not unread:
             return
         raws = [None] * len(unread) if self._payloads is None else self._payloads(unread)
-        for row, raw, reading in zip(unread, raws, READINGS.several(raws), strict=True):
+        for row, raw, reading in zip(unread, raws, PAYLOADS.several(raws), strict=True):
             self._digests[row] = hash(raw)
             self._readings[row] = _EMPTY if raw is None else self._reading(raw, reading)
 
@@ -283,7 +282,7 @@ class PoolStatements:
                 return None
             reading = _Reading(*leaves(payload, self._values), len(raw))
             if reading.count <= self._values:
-                READINGS.keep(raw, reading)
+                PAYLOADS.keep(raw, reading)
         self._values -= reading.count
         return reading if self._values >= 0 else None
 
@@ -319,7 +318,7 @@ def _is_statement(leaf: Leaf, text: str) -> bool:
         return False  # what is inside counts; the text, or a preview of it
     ended = value.rstrip()
     if is_title(leaf.path):
-        is_file = is_name(value) and _NUMBER.fullmatch(ended) is None  # 42 is a bus
+        is_file = is_name(value) and _NUMBER.fullmatch(ended) is None  # the name of a bus may be 42
         return not (leaf.is_inside or is_file or _is_of_copies(leaf.path))
     if text and (_is_of_copies(leaf.path) or _is_time_of_copies(leaf)) and not ended.endswith(_SENTENCE_ENDS):
         return False
@@ -335,9 +334,8 @@ def _names_a_copy(leaf: Leaf) -> bool:
         return True
     if isinstance(value, bool):
         return False
-    if _is_time_of_copies(leaf) or (
-        isinstance(value, str) and value.startswith("__")
-    ):  # a reserved tag of Kernel Memory
+    is_reserved = isinstance(value, str) and value.startswith("__")  # a tag of Kernel Memory's own
+    if is_reserved or _is_time_of_copies(leaf):
         return True
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         if is_known_name(leaf.path):

@@ -39,7 +39,7 @@ class Memo(Generic[Key, Value]):
         try:
             self._entries.move_to_end(key)
         except KeyError:  # another thread has evicted it since
-            return entry[0]
+            self.keep(key, entry[0])
         return entry[0]
 
     def several(self, keys: Iterable[Key | None]) -> list[Value | None]:

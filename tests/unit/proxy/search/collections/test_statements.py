@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from vecsieve.proxy.search.collections.statements import (
     ALL,
+    PAYLOADS,
     POOL_VALUES,
-    READINGS,
     PoolStatements,
     is_name,
     is_prose,
@@ -331,7 +331,7 @@ def test_what_is_said_does_not_depend_on_what_was_read_before(payloads: list[dic
         pool._values = most_values
         return [pool.unsaid(row, [row - 1], text) for row in range(1, len(raws)) for text in ("", "A pump starts.")]
 
-    READINGS.clear()
+    PAYLOADS.clear()
     fresh = answers()
     PoolStatements(lambda rows: [raws[row] for row in rows], len(raws)).detach()
     assert answers() == fresh

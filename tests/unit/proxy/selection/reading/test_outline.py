@@ -103,3 +103,14 @@ def test_any_text_has_an_outline(raw: str) -> None:
     """Invariant: every text that can be encoded has an outline, and no run of three words twice in it."""
     outline = Outline(raw)
     assert outline.is_short or 0 < len(set(outline.grams)) == len(outline.grams)
+
+
+@given(st.lists(st.integers(0, 400), min_size=FEW_WORDS, max_size=80), st.booleans(), st.data())
+def test_where_enough_runs_are_known_one_of_the_first_is(
+    numbers: list[int], has_lines: bool, data: st.DataObject
+) -> None:
+    """Invariant: no text whose known runs suffice is taken for one that has too few by its first runs alone."""
+    outline = Outline(("\n" if has_lines else " ").join(f"w{number}" for number in numbers))
+    known = data.draw(st.sets(st.sampled_from(list(outline.grams))))
+    if len(known) >= outline.least:
+        assert not known.isdisjoint(outline.grams[: outline.enough])
