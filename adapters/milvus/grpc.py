@@ -32,7 +32,7 @@ from ..contract import (
 )
 from ..fusions import Divided, Ending, Fused, Part, Undivided, UndividedError
 from ..wire.json import members_of, object_of, whole
-from ..wire.schema import has_unknown, parsed, serialized
+from ..wire.schema import has_unknown, members, parsed, serialized
 from ..wire.vectors import without_vector
 from . import calls, grpc_request
 from .calls import HYBRID_SEARCH
@@ -264,7 +264,7 @@ def _part(call: SearchCall, request: Document, root: Any, leaf: Any) -> tuple[Pa
         theirs = getattr(leaf, name)
         if theirs and theirs != getattr(root, name):
             raise UndividedError(Undivided.MEMBER)
-    message = proto.Search(**_copied(root, _ROOT), **_copied(leaf, _LEAF))
+    message = proto.Search(**members(root, _ROOT), **members(leaf, _LEAF))
     read = grpc_request.read_part(message)
     if read.pairs.get("round_decimal", UNROUNDED) != UNROUNDED:
         raise UndividedError(Undivided.MEMBER)
@@ -278,10 +278,6 @@ def _part(call: SearchCall, request: Document, root: Any, leaf: Any) -> tuple[Pa
     document = Document(body=text, top_k=read.page[0], queries=1, vector=request.vector, chosen=request.chosen)
     made = SearchCall(operation=call.operation, searches=(search,), needs=call.needs, document=document)
     return Part(text, made), read.pairs.get("metric_type")
-
-
-def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
-    return {field.name: value for field, value in message.ListFields() if field.name in names}
 
 
 class MilvusGrpc(GrpcAdapter[Document, ReplyDocument]):

@@ -8,14 +8,14 @@ each point: bare if only the unnamed vector is left, otherwise named, and an emp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..base import Keep, typed
 from ..base_grpc import GrpcAdapter, noted_entry
 from ..contract import Reason, Reply, Search, SearchCall, UnsupportedError
 from ..fusions import Divided, Ending, Fused, Fusion, Method, Part, Undivided, UndividedError
-from ..wire.schema import has_unknown, parsed, serialized
+from ..wire.schema import has_unknown, members, parsed, serialized
 from ..wire.vectors import row, usable
 from . import calls, grpc_reply, grpc_request
 from .grpc_request import INFERRED, LAYOUTS, Document, Plan, choice
@@ -72,7 +72,7 @@ def _batch(call: SearchCall, request: Plan, root: Any, fusion: Fusion) -> Divide
         searches.append(search)
         plans.append(plan)
         items.append(_joined(root, leaf))
-    text = serialized(proto.Batch(searches=items, **_copied(root, _OF_BATCH)))
+    text = serialized(proto.Batch(searches=items, **members(root, _OF_BATCH)))
     document = Document(body=text, plans=tuple(plans), items=len(items))
     read = SearchCall(operation=call.operation, searches=tuple(searches), needs=call.needs, document=document)
     return Divided(ending=Ending(new="Batch"), parts=(Part(text, read),), fusion=fusion)
@@ -82,19 +82,15 @@ def _as_search(prefetch: Any) -> Any:
     """A prefetch as a QueryPoints. Raises UndividedError."""
     if prefetch.prefetch:
         raise UndividedError(Undivided.NESTED)
-    return proto.Query(**_copied(prefetch, _QUERY_FIELDS))
+    return proto.Query(**members(prefetch, _QUERY_FIELDS))
 
 
 _QUERY_FIELDS = frozenset(proto.Query.DESCRIPTOR.fields_by_name)
 
 
-def _copied(message: Any, names: Collection[str]) -> dict[str, Any]:
-    return {field.name: value for field, value in message.ListFields() if field.name in names}
-
-
 def _joined(root: Any, leaf: Any) -> bytes:
     """A search with what it shares with the root. Raises UndividedError if the merged filter would not require both."""
-    search = proto.Query(**_copied(root, _SHARED))
+    search = proto.Query(**members(root, _SHARED))
     if leaf.filter and root.filter and not (_is_conjunction(root) and _is_conjunction(leaf)):
         raise UndividedError(Undivided.MEMBER)
     search.filter.extend(root.filter)

@@ -9,7 +9,7 @@ Texts are declared as ``bytes``: the parser neither checks nor refuses them, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
@@ -90,6 +90,11 @@ def parsed(kind: Any, data: bytes) -> Any:
 def serialized(message: Any) -> bytes:
     written: bytes = message.SerializeToString()
     return written
+
+
+def members(message: Any, names: Collection[str]) -> dict[str, Any]:
+    """The fields with these names that are set."""
+    return {field.name: value for field, value in message.ListFields() if field.name in names}
 
 
 def is_mistyped(message: Any) -> bool:
