@@ -35,9 +35,21 @@ SECOND = [np.cos(0.2) * vector + np.sin(0.2) * AXES[5 + i] for i, vector in enum
 VECTORS = [vector for pair in zip(FIRST, SECOND, strict=True) for vector in pair][:-1]
 
 
+def medians(median: float) -> PoolMedians:
+    """A fifth of it is the cut."""
+    return PoolMedians(percentile_1=median, percentile_50=median, percentile_99=median)
+
+
+def write(folder: Path, median: float) -> None:
+    content = encoded(profile(collection="pairs", dimension=DIMENSION, pool_median=medians(median)))
+    (folder / "pairs.json").write_bytes(content)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("profiles")
+    folder = tmp_path_factory.mktemp("profiles")
+    write(folder, 0.01)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +79,9 @@ def _collection(stack: Urls) -> None:
     planted.fill(client, "pairs", [(number, vector.tolist(), {}) for number, vector in enumerate(VECTORS)])
 
 
-def medians(median: float) -> PoolMedians:
-    """A fifth of it is the cut."""
-    return PoolMedians(percentile_1=median, percentile_50=median, percentile_99=median)
-
-
 def test_a_profile_that_arrives_while_the_proxy_runs_decides_what_is_a_copy(stack: Urls, folder: Path) -> None:
-    path = folder / "pairs.json"
-    path.write_bytes(encoded(profile(collection="pairs", dimension=DIMENSION, pool_median=medians(0.01))))
-    eventually(lambda: page(stack), lambda seen: seen == [0, 1, 2, 3])
-    path.write_bytes(encoded(profile(collection="pairs", dimension=DIMENSION, pool_median=medians(0.25))))
+    assert page(stack) == [0, 1, 2, 3]
+    write(folder, 0.25)
     eventually(lambda: page(stack), lambda seen: seen == [0, 2, 4, 6])
 
 
