@@ -38,12 +38,19 @@ _LOOKED_AT = 2000  # characters of a value
 _LONGEST_DATE = 50
 _FIRST_DATE, _LAST_DATE = 1e9, 2.5e9  # 2001 and 2049, in seconds since 1970
 _UNSPACED_LETTERS = 8
+_LEAST_JOINED = 4  # letters of a word, of which more with id at their end may be an identifier: docid, not void
 _LEAST_BEGIN, _LEAST_CUT = 3, 8  # characters with which a text begins by no chance: as words, cut within one
 # Of a list of numbers that is read: a place on Earth, sizes; of numbers that nobody computed, the weeks of a year. The shortest embeddings have 64.
 _LONGEST_NUMBERS, _LONGEST_WRITTEN = 8, 60
 
-# A date with a month in words, as 3 May 2024 and Fri, 03 May 2024 07:00:00 GMT, or in figures, as 09.01.2024, D:20230101 and 1700000900.1.
-_WRITTEN_DATE = re.compile(r"(?!\d{1,2}:\d\d(?::\d\d)?\Z)(?=(?:\D*\d){5})[\w:/.,+ -]{6,40}")
+# 20240503, D:20240503101500 and 2024-05-03T10:15:00Z; 09.01.2024; May 3, 2024; Fri, 03 May 2024 07:00:00 GMT. No article number, as ART-1002345.
+_YEAR = r"(?:19|20)\d\d"
+_WRITTEN_DATE = re.compile(
+    rf"(?:D:)?{_YEAR}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[T ]?\d\d.*)?|{_YEAR}[-/.年](?:\d\d|\d{{1,2}}[-/.月]\d?.*)"
+    rf"|\d{{1,2}}([./-])\d{{1,2}}\1(?:{_YEAR}|\d\d)(?:\D.*)?|(?:[^\W\d]+[.,]* +){{1,2}}\d{{1,2}}\D.*\b{_YEAR}\b.*"
+    rf"|(?:[^\W\d]+[.,]* +)?\d{{1,2}}\D{{1,20}}\b{_YEAR}\b.*"
+)
+_SECONDS = re.compile(r"\d{9,}(?:\.\d+)?")
 # A number in a string: 12.99, $12.99, 09.01.2024. § is a word.
 _NUMBER = re.compile(r"[^\w§]*+\d[\d\W_]*")
 # File names, paths, links, media types, numbers, identifiers, digests and encoded bytes. Not marks alone: 🟢.
@@ -56,30 +63,38 @@ _EXTENSIONS = "adoc csv docx? eml epub html? ipynb jpe?g jsonl? md mp[34] msg od
 _MEDIA = r"(?:application|audio|font|image|message|model|multipart|text|video)/[\w.+-]+(?:;.*)?"
 _OF_FILES = re.compile(
     rf"(?i:[^\n]{{0,250}}\.(?:{_EXTENSIONS.replace(' ', '|')})|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|\S{{64,}}|{_MEDIA}"
-    r"|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})|(?:[0-9a-f]{8}){2,}|(?:[0-9A-F]{8}){4,}"
+    r"|(?:file-)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{16,}|(?:[0-9A-F]{8}){4,}"
 )
-# What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h, C25/30.
-_STATEMENT = re.compile(rf"(?!{_MEDIA}\Z)(?:\S+\s.*|\d*+[^\W\d]\w*+/\d*+[^\W\d]\w*+[²³]?|[^\W\d]+\d+/\d+)", re.DOTALL)
+# What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h, C25/30, Patient/88213, 1/day.
+_STATEMENT = re.compile(
+    rf"(?!{_MEDIA}\Z)(?:\S+\s.*|(?!.*\.(?i:{_EXTENSIONS.replace(' ', '|')})\Z)[^\s/\\]+/[^\s/\\]+)", re.DOTALL
+)
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 # What loaders, splitters and stores write of a copy, by the words of its key: of these at least one, and no word that is in no table. So version,
 # doc_version, source.name and metadata.lastModifiedDate tell which copy it is, and tag, as of a release; affects_version, light_source and tags are facts.
 _OF_COPIES = word_set(
     "file filename filepath filesize filetype filedate source producer publisher keywords tag mime mimetype "
-    "charset encoding acl permissions page chunk shard embedding vector version revision rev commit ocr warc crawl"
+    "charset encoding acl permissions page chunk shard embedding vector version revision rev commit ocr warc crawl "
+    # RAGFlow, Firecrawl, HTTP, Microsoft Graph, Azure AI Search, Google Drive, Gmail, sitemaps.
+    "tks ltks topint cachestate proxyused contentlength ctag metadatastoragesize quotabytesused sizeestimate changefreq"
 )
 _NEUTRAL = word_set(
     "a airbyte all amz api app at base batch bedrock branch by char chars client config content count data dim dimension dimensions dims dlt document "
-    "documents doc docs engine external fivetran first flt format generator git header in ind index info int kafka kb key label last library link "
-    "main media meta metadata model name next node num number object of on original overlap package parent parser path pdf pipeline prev previous "
-    "product prompt provider raw record ref root row schema score sdc sdk section segment server site size software split splitter sys system "
+    "documents doc docs engine estimate external fivetran first flt format generator git header ind index info int kafka kb key label last library link "
+    "main media meta metadata model ms name next node num number object of on original overlap package parent parser path pdf pipeline prev previous "
+    "product prompt provider raw record ref root row schema score sdc sdk section segment server site size sm software split splitter sys system "
     "text thread title to token tokens total type web word words x"
 )
-# Of numbers: where a text stands, how long it is, or how well it was found.
-_OF_PLACES = word_set(
-    "n i no num number index idx offset start end position pos order seq sequence ordinal part parts partition section paragraph block line lines row "
-    "rows col column columns pages chunks depth loc bbox box bounding prov span charspan layout release len word words token tokens char chars "
-    "characters bytes distance similarity relevance rerank reranker bm25 cosine confidence conf prob probability hit hits views copy"
+# Of numbers: where a text stands, how long it is, or how well it was found. The first ones are facts alone: the row of a seat, the depth of a shelf, the
+# distance of a run.
+_FACTS_ALONE = word_set(
+    "n i no num number start end position pos order line lines row rows col column columns section paragraph block layout part parts depth distance "
+    "probability prob confidence conf hits hit views copy pages words bytes characters fetch"
+)
+_OF_PLACES = _FACTS_ALONE | word_set(
+    "index idx offset seq sequence ordinal partition chunks loc bbox box bounding prov span charspan release len word token tokens char chars similarity "
+    "relevance rerank reranker bm25 cosine pca umap tsne"
 )
 # A time whose key has only such words, too: when a copy, a file or a record was made, found or changed.
 _OF_TIMES = word_set(
@@ -89,8 +104,14 @@ _OF_TIMES = word_set(
     "indexing emitted batched ingest ingested ingestion insert inserted import imported load loaded upload uploaded add added saved stored sync synced "
     "seen access accessed visited processed parsed extracted embedded written archived snapshot build built article item entry blob og dc dcterms"
 )
-# Last words that identify, whatever is before them.
-_IDENTITIES = word_set("id ids uid uuid guid pk hash digest checksum crc32c etag slug url uri")
+# Last words of what identifies content, whatever is before them; and of identifiers, which are a copy's alone and beside words of documents, stores and
+# runs: user_id and sensor_id are facts.
+_OF_CONTENT = word_set("hash digest checksum crc32c etag url uri")
+_IDENTIFIERS = word_set("id ids uid uuid guid pk slug")
+_IDENTIFIED = word_set(
+    "archive article asset blob collection connector crm dataset drive entry execution faq group head history host image img import ingest item job "
+    "knowledge kb message msg note object osm partition point post request run scrape session space spark sync task trace upload vector worker workflow"
+)
 # Objects of places in a document; those of Haystack and Unstructured have lists. Lines of an invoice have prices.
 _PLACES = re.compile(
     r"(?:^|\.)(?:(?:loc|lines|bbox|prov|span|charspan)(?![^.])|_split_overlap\[|coordinates\.points\[)"
@@ -352,7 +373,10 @@ def _is_time_of_copies(leaf: Leaf) -> bool:
 def _is_date(value: str | float) -> bool:
     """In words, in figures, or as seconds, milliseconds or microseconds since 1970. A year alone is none."""
     if isinstance(value, str):
-        return len(value) <= _LONGEST_DATE and _WRITTEN_DATE.fullmatch(value.strip()) is not None
+        written = value.strip() if len(value) <= _LONGEST_DATE else ""
+        if _WRITTEN_DATE.fullmatch(written) or not _SECONDS.fullmatch(written):
+            return _WRITTEN_DATE.fullmatch(written) is not None
+        value = float(written)
     return any(_FIRST_DATE <= value / unit < _LAST_DATE for unit in (1, 10**3, 10**6))
 
 
@@ -377,10 +401,14 @@ def _is_of_copies(path: str, more: frozenset[str] = frozenset()) -> bool:
 
 def _are_of_copies(words: tuple[str, ...], more: frozenset[str]) -> bool:
     last, joined = words[-1], "".join(words)
-    known = last[:-2] if last.endswith("id") else ""  # documentid
-    if last in _IDENTITIES or joined in _IDENTITIES | _OF_COPIES or known in _OF_COPIES | _NEUTRAL:  # joined: mimeType
+    if last in _OF_CONTENT or joined in _OF_CONTENT | _OF_COPIES:  # mimeType
         return True
-    are_listed = [word in _OF_COPIES or word in more for word in words]
+    if last not in _IDENTIFIERS and last.endswith("id") and len(last) > _LEAST_JOINED:
+        words = (*words[:-1], last[:-2], "id")  # documentid
+    if words[-1] in _IDENTIFIERS:
+        return all(word in _OF_COPIES or word in _NEUTRAL or word in _IDENTIFIED for word in words[:-1])
+    is_alone = len(words) == 1
+    are_listed = [word in _OF_COPIES or (word in more and not (is_alone and word in _FACTS_ALONE)) for word in words]
     return any(are_listed) and all(
         is_listed or word in _NEUTRAL for is_listed, word in zip(are_listed, words, strict=True)
     )
