@@ -30,7 +30,7 @@ explain: {keep: 20, texts: false}
 policy: {threshold: {fixed: 0.01}}
 rules:
   - collection: tenants
-    policy: {tenant_keys: [tenant_id]}
+    policy: {tenant_keys: [group_id]}
   - collection: longest
     policy: {representative: longest, text_fields: [body]}
   - collection: short
@@ -91,7 +91,7 @@ def load(client: QdrantClient, collection: str, *, noise: float, **more: Any) ->
 
     def payload(family: int, copy: int) -> dict[str, Any]:
         body = f"{SECRET} {(' ' * (copy + 1)).join(words[family * 30 : family * 30 + 30])}"
-        return {"tenant_id": copy // 2, "body": body, "n": 2**62 + family}
+        return {"group_id": copy // 2, "body": body, "n": 2**62 + family}
 
     planted.plant(client, collection, payload, families=FAMILIES, copies=COPIES, noise=noise, **more)
 
@@ -147,7 +147,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "prefetched": {"query": QUERY_VECTOR, "prefetch": [models.Prefetch(query=QUERY_VECTOR, limit=40)]},
     "filtered": {
         "query": QUERY_VECTOR,
-        "query_filter": models.Filter(must=[models.FieldCondition(key="tenant_id", match=models.MatchValue(value=1))]),
+        "query_filter": models.Filter(must=[models.FieldCondition(key="group_id", match=models.MatchValue(value=1))]),
     },
 }
 

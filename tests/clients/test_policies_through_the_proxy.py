@@ -20,7 +20,7 @@ RULES = """
 limits: {own_reads_share: 1.0}
 rules:
   - collection: tenants
-    policy: {tenant_keys: [tenant_id]}
+    policy: {tenant_keys: [group_id]}
   - collection: texts
     policy: {representative: longest, text_fields: [body]}
   - collection: in-mmr-order
@@ -85,7 +85,7 @@ def load(client: QdrantClient, collection: str) -> None:
     """
 
     def payload(family: int, copy: int) -> dict[str, Any]:
-        return {"tenant_id": copy // 2, "body": body(collection, family, copy), "n": 2**63 + family}
+        return {"group_id": copy // 2, "body": body(collection, family, copy), "n": 2**63 + family}
 
     planted.plant(client, collection, payload, families=FAMILIES, copies=COPIES, noise=0.001)
 

@@ -89,11 +89,11 @@ _NEUTRAL = word_set(
 # Of numbers: where a text stands, how long it is, or how well it was found. The first ones are facts alone: the row of a seat, the depth of a shelf, the
 # distance of a run.
 _FACTS_ALONE = word_set(
-    "n i no num number start end position pos order line lines row rows col column columns section paragraph block layout part parts depth distance "
-    "probability prob confidence conf hits hit views copy pages words bytes characters fetch"
+    "no num number start end position pos order line lines row rows col column columns section paragraph block layout part parts depth distance "
+    "probability prob confidence conf hits hit views pages words bytes characters fetch"
 )
 _OF_PLACES = _FACTS_ALONE | word_set(
-    "index idx offset seq sequence ordinal partition chunks loc bbox box bounding prov span charspan release len word token tokens char chars similarity "
+    "n i copy index idx offset seq sequence ordinal partition chunks loc bbox box bounding prov span charspan release len word token tokens char chars similarity "
     "relevance rerank reranker bm25 cosine pca umap tsne"
 )
 # A time whose key has only such words, too: when a copy, a file or a record was made, found or changed.
