@@ -26,9 +26,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # time. No test calls anything outside, but one that installs packages.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support/network/nobody.pem")
 
-# A shell that starts the tests in the background lets them ignore SIGINT, and so would every process that they start and end by it.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts the tests in the background lets them ignore SIGINT, nohup SIGHUP, and so would every process that they start and end by it.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 # `fast` draws the same few examples every time: a change is judged by what it changed. `deep` draws new ones, and very many.
 settings.register_profile(
