@@ -374,8 +374,9 @@ def _is_date(value: str | float) -> bool:
     """In words, in figures, or as seconds, milliseconds or microseconds since 1970. A year alone is none."""
     if isinstance(value, str):
         written = value.strip() if len(value) <= _LONGEST_DATE else ""
-        if _WRITTEN_DATE.fullmatch(written) or not _SECONDS.fullmatch(written):
-            return _WRITTEN_DATE.fullmatch(written) is not None
+        is_written = _WRITTEN_DATE.fullmatch(written) is not None
+        if is_written or _SECONDS.fullmatch(written) is None:
+            return is_written
         value = float(written)
     return any(_FIRST_DATE <= value / unit < _LAST_DATE for unit in (1, 10**3, 10**6))
 

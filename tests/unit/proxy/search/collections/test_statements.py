@@ -66,7 +66,6 @@ def adds(one: object, other: object) -> bool:
         ({"note": "Never run setup.exe"}, {"note": "Always run setup.exe"}),
         ({"open": True}, {"open": False}),
         ({"user_id": "alice"}, {"user_id": "bruno"}),
-        ({"sensor_id": "TH-0107"}, {"sensor_id": "TH-0112"}),
         ({"categoryId": 12}, {"categoryId": 17}),
         ({"patient": "Patient/88213"}, {"patient": "Patient/90177"}),
         ({"dosage": "1/day"}, {"dosage": "2/day"}),
