@@ -65,9 +65,11 @@ _OF_FILES = re.compile(
     rf"(?i:[^\n]{{0,250}}\.(?:{_EXTENSIONS.replace(' ', '|')})|[a-z][a-z0-9+.-]*://\S*|[^\s/\\<]*[/\\][^\s<]*|\S{{64,}}|{_MEDIA}"
     r"|(?:file-)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{16,}|(?:[0-9A-F]{8}){4,}"
 )
-# What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h, C25/30, Patient/88213, 1/day.
+# What looks like one, but may be a statement: Never run guide.pdf, and/or, km/h, C25/30, Patient/88213, 1/day. Not long: encoded
+# bytes have slashes, and dots would be tried one by one.
 _STATEMENT = re.compile(
-    rf"(?!{_MEDIA}\Z)(?:\S+\s.*|(?!.*\.(?i:{_EXTENSIONS.replace(' ', '|')})\Z)[^\s/\\]+/[^\s/\\]+)", re.DOTALL
+    rf"(?!{_MEDIA}\Z)(?:\S+\s.*|(?=.{{3,63}}\Z)(?!.*\.(?i:{_EXTENSIONS.replace(' ', '|')})\Z)[^\s/\\]+/[^\s/\\]+)",
+    re.DOTALL,
 )
 # Thai, Lao, Khmer, kana, Han: scripts without blanks between words.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")

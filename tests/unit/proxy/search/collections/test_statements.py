@@ -141,6 +141,7 @@ def test_a_payload_says_what_another_one_lacks(one: object, other: object) -> No
     [
         ({"file": "a.pdf"}, {"file": "b.pdf"}),
         ({"where": "https://a.example/x"}, {"where": "https://b.example/y"}),
+        ({"blob": "aGk/" + "x" * 60}, {"blob": "aGk/" + "y" * 60}),
         ({"updated": "2024年5月3日", "indexed": "Mon Jan  5 10:11:12 2026"}, {"updated": "3 de mayo de 2024"}),
         ({"loaded": "20260105101010", "built": "1/5/2026, 8:11:02 AM"}, {"loaded": "20260106101010"}),
         (
